@@ -29,7 +29,7 @@ demo: $(VENV)/.core
 check: $(VENV)/.dev
 	@$(MAKE) --no-print-directory --jobs=2 lint unit-tests
 unit-tests: $(VENV)/.dev
-	HYPOTHESIS_PROFILE=check $(PYTEST) -n $(CORES) -m 'not (engine or process or browser or site or slow or thorough)'
+	HYPOTHESIS_PROFILE=check $(PYTEST) -n $(CORES) -m 'not (engine or process or browser or site or surface or slow or thorough)'
 
 # All but the long runs.
 test: $(VENV)/.dev lint

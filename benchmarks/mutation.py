@@ -35,11 +35,11 @@ AREAS = {
     "operations": ["tests/golden/test_evaluation.py", "tests/test_expected.py"],
     "export": ["tests/golden/test_exports.py", "tests/export"],
     "transforms": ["tests/test_transforms.py", "tests/golden/test_fits.py"],
-    "histogram": ["tests/test_histogram.py", "tests/golden/test_fits.py"],
-    "scores": ["tests/faults/calibrators", "tests/golden/test_messages.py"],
+    "histograms": ["tests/test_histogram.py", "tests/golden/test_fits.py"],
+    "_input": ["tests/faults/calibrators", "tests/golden/test_messages.py"],
 }
 """Folders and files of the package, and their tests, the nearest first."""
-ONLY = "not (engine or process or browser or site or slow or thorough)"
+ONLY = "not (engine or process or browser or site or surface or slow or thorough)"
 """Tests that start nothing: a mutant is a fork."""
 SECONDS = 300
 """Of processor time for one mutant; one that takes longer is in an endless loop."""
@@ -201,7 +201,10 @@ def tested(path: Path, tree: ast.Module) -> str:
 def sources(area: str) -> list[Path]:
     """The files of an area."""
     file = SOURCE / f"{area}.py"
-    return [file] if file.exists() else sorted((SOURCE / area).glob("*.py"))
+    found = [file] if file.exists() else sorted((SOURCE / area).glob("*.py"))
+    if not found:
+        raise SystemExit(f"there is no {area}, neither a file nor a folder")
+    return found
 
 
 def main() -> None:

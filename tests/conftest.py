@@ -24,7 +24,7 @@ settings.register_profile("thorough", max_examples=1000, **PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-LAYERS = {"engine", "process", "browser", "site", "slow", "thorough"}
+LAYERS = {"engine", "process", "browser", "site", "surface", "slow", "thorough"}
 """What `make check` leaves out: a test has one as a marker, or by what it uses."""
 LAYER_OF_FIXTURE = {
     "browser": "browser",
@@ -33,12 +33,16 @@ LAYER_OF_FIXTURE = {
     "spark_session": "engine",
 }
 ENGINE_PARAMETER = re.compile("spark|postgres|dask|ibis", flags=re.IGNORECASE)
+SURFACES = ("cli", "engines", "faults/command_line", "faults/frames")
+"""Folders of the command line and of data frames, of which `make check` runs the golden tests."""
 TESTS = Path(__file__).parent
 
 
 def layers(item):
     """The layers that a test belongs to."""
     found = {layer for layer in LAYERS if item.get_closest_marker(layer)}
+    if any(place(item).is_relative_to(folder) for folder in SURFACES):
+        found.add("surface")
     found |= {
         LAYER_OF_FIXTURE[name]
         for name in getattr(item, "fixturenames", ())
@@ -60,7 +64,6 @@ IN_FULL = {
 }
 """Folders whose combinations of parameters are all part of `make test`."""
 SMOKE = {
-    "crash/test_lost_workers.py": "test_a_worker_killed_under_n_jobs_is_an_error_and_the_next_fit_works",
     "crash/test_no_room.py": "test_a_full_disk_is_one_line_and_no_file",
     "crash/test_signals.py": "test_save_killed_at_random_moments_leaves_a_whole_model",
     "docs/test_site.py": "test_every_link_leads_to_a_file_of_the_site",
@@ -192,7 +195,8 @@ joblib.cpu_count(only_physical_cores=True)
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
     guard.active = not any(
-        item.get_closest_marker(layer) for layer in LAYERS - {"slow", "thorough"}
+        item.get_closest_marker(layer)
+        for layer in LAYERS - {"slow", "surface", "thorough"}
     )
     try:
         return (yield)
@@ -241,8 +245,9 @@ def spark_session():
         # Else each operator of an expression asks the JVM three times where it was
         # written.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
-        # Code that runs once or twice is not worth the slower, better compiler.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        # Code that runs once or twice is not worth the slower, better compiler, nor
+        # little memory threads that collect garbage.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         # However busy the machine is.
         "spark.network.timeout": "1h",
         "spark.python.authenticate.socketTimeout": "1h",

@@ -7,6 +7,7 @@ import pytest
 
 import calspline
 import calspline.export
+from calspline.cli import main
 
 SOURCE = Path(calspline.__file__).parent
 
@@ -201,13 +202,19 @@ def command(words, folder, show):
     return done.stdout.splitlines()[-1].split()[1:]
 
 
+ROWS = "\n".join(
+    [
+        "score,label",
+        *(f"{(i % 97) / 97},{int(31 * i % 89 < i % 97 * 0.8)}" for i in range(1000)),
+    ]
+)
+"""Scores and labels as a file has them."""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("commands")
-    rows = [
-        f"{(i % 97) / 97},{int((i * 31) % 89 < (i % 97) * 0.8)}" for i in range(1000)
-    ]
-    (folder / "rows.csv").write_text("\n".join(["score,label", *rows]))
+    (folder / "rows.csv").write_text(ROWS)
     command(COMMANDS["fit"], folder, [])
     return folder
 
@@ -219,18 +226,17 @@ def test_a_command_on_two_classes_loads_nothing_that_it_does_not_need(name, fold
     assert command(COMMANDS[name], folder, HEAVY + more) == []
 
 
-@pytest.mark.process
+@pytest.mark.surface
 @pytest.mark.parametrize(
     "method", ["sigmoid", "isotonic", "beta", "temperature", "clipping"]
 )
-def test_calibrators_of_a_command_save_and_load_as_estimators_do(method, folder):
-    words = ["fit", "rows.csv", "--method", method, "-o", f"{method}.json"]
-    command(words, folder, [])
-    loaded = calspline.load(folder / f"{method}.json")
-    calspline.save(loaded, folder / "again.json")
-    assert (folder / "again.json").read_bytes() == (
-        folder / f"{method}.json"
-    ).read_bytes()
+def test_calibrators_of_a_command_save_and_load_as_estimators_do(method, tmp_path):
+    fitted, again = tmp_path / "fitted.json", tmp_path / "again.json"
+    (tmp_path / "rows.csv").write_text(ROWS)
+    words = ["fit", tmp_path / "rows.csv", "--method", method, "-o", fitted]
+    assert main([str(word) for word in words]) == 0
+    calspline.save(calspline.load(fitted), again)
+    assert again.read_bytes() == fitted.read_bytes()
 
 
 def test_every_public_name_loads_and_is_listed():

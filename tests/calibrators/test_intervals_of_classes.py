@@ -51,7 +51,7 @@ def test_limits_hold_the_probability_between_them(options):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(("m", "n"), [(3, 2000), (16, 4000)])
 def test_limits_are_as_wide_as_fits_to_new_samples_differ(m, n):
     p, grid = scores(n, m), scores(60, m, seed=1)

@@ -27,7 +27,14 @@ def write_lines(path, score, y):
     path.write_text("\n".join(lines) + "\n")
 
 
-@pytest.mark.parametrize("format", ["csv", "parquet", "jsonl"])
+@pytest.mark.parametrize(
+    "format",
+    [
+        "parquet",
+        pytest.param("csv", marks=pytest.mark.thorough),
+        pytest.param("jsonl", marks=pytest.mark.thorough),
+    ],
+)
 def test_fit_and_apply(format, rows, tmp_path, done):
     score, y, truth = rows
     if format == "jsonl":
@@ -44,6 +51,7 @@ def test_fit_and_apply(format, rows, tmp_path, done):
     assert np.abs(expected - truth).mean() < 0.002
 
 
+@pytest.mark.thorough
 def test_evaluate_compare_and_report(rows, tmp_path, done):
     score, y, truth = rows
     write(

@@ -93,6 +93,17 @@ def test_compare_and_report_read_every_format(format, scored, tmp_path, done):
 
 
 @pytest.mark.process
+@pytest.mark.parametrize(
+    "format",
+    [
+        "csv",
+        "parquet",
+        *(
+            pytest.param(one, marks=pytest.mark.thorough)
+            for one in ("tsv", "jsonl", "arrow")
+        ),
+    ],
+)
 def test_pipes_carry_every_format(format, scored, tmp_path, done):
     data = write(scored, tmp_path / f"data.{format}", format).read_bytes()
     said = [] if format == "csv" else ["--format", format]

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from calspline import CalibratedClassifierCV
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.thorough]
 
 
 class Mortal(ClassifierMixin, BaseEstimator):

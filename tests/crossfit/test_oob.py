@@ -32,7 +32,7 @@ def test_the_calibrator_is_fitted_on_the_out_of_bag_votes(data):
     assert ours.calibrated_classifiers_[0].estimator.n_estimators == 80
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_it_does_as_well_as_folds(data):
     X, X_test, y, y_test = train_test_split(*data, random_state=0)
     forest = RandomForestClassifier(200, random_state=0)

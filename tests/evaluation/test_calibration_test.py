@@ -136,7 +136,7 @@ def test_probabilities_that_fit_their_own_rows_exactly_are_evaluated():
     assert evaluate(y, own).calibration_p_value == pytest.approx(1.0)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_with_more_classes_all_are_tested(multiclass):
     right, wrong = ([], [])
     for seed in range(30):

@@ -93,7 +93,7 @@ def test_the_band_is_as_wide_as_the_mean_of_rows_makes_it():
         assert band.value == pytest.approx(values.mean())
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_bands_hold_the_truth_at_all_thresholds_at_once():
     t = np.arange(1, 100) / 100
     q = beta.ppf((np.arange(50_000) + 0.5) / 50_000, 1, 4)

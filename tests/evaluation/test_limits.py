@@ -35,7 +35,7 @@ def test_estimates_lie_within_their_limits(binary, name):
     assert low < getattr(e, name) < high
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_limits_of_the_auc_are_those_of_the_bootstrap(binary):
     p, y = binary(600)
     found = bootstrap(

@@ -159,7 +159,7 @@ def reject(
     return float(np.mean(found)), float(np.mean(false))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("n_segments", "each", "columns", "mean"),
     [(10, 30, 1, -1), (10, 5, 3, -3), (200, 6, 1, -2)],

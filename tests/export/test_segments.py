@@ -173,7 +173,9 @@ def test_onnx_agrees(case, dtype, atol):
     np.testing.assert_allclose(got, expected, rtol=0.0, atol=atol)
 
 
-@pytest.mark.parametrize("how", ["eager", "export"])
+@pytest.mark.parametrize(
+    "how", ["eager", pytest.param("export", marks=pytest.mark.slow)]
+)
 def test_torch_agrees(case, how):
     torch = pytest.importorskip("torch")
     module = export.to_torch(case.calibrator)
