@@ -116,7 +116,7 @@ def test_weights_count_in_the_default_gain():
     assert curve.gain == pytest.approx(0.001 * entropy([0.01, 0.99], base=2), rel=0.01)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_rate_of_a_fit_with_two_parameters_is_one():
     """Theory: the excess log-loss of a fit with d parameters is d / (2 n)."""
     rates = []

@@ -75,7 +75,7 @@ def test_in_the_mean_nothing_is_gained_if_the_probabilities_are_right():
     assert total == pytest.approx(1.0, abs=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_false_alarms_are_rare_over_many_looks(honest):
     alarms = 0
     for seed in range(25):

@@ -335,7 +335,7 @@ def test_segments_that_changed_are_found_and_others_are_left_alone(given):
     assert str(seen).splitlines()[2].split()[0] in {"4", "11"}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_stable_world_of_segments_alarms_as_seldom_as_it_says():
     alarms = 0
     for seed in range(30):
