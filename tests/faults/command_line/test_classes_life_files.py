@@ -117,8 +117,8 @@ def test_56_loading_executes_nothing(run, tmp_path):
 def test_58_a_full_disk_leaves_the_old_file_and_no_other(fits, tmp_path):
     fits(GOOD)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    # In blocks of 512 bytes, or of 1,024. A shell sets it, since a fork of this process
-    # is none of a JAX that another test has used.
+    # One block, of 512 or 1,024 bytes. A shell sets the limit: of a fork of this process
+    # JAX warns, once another test has used it.
     small = ["sh", "-c", 'ulimit -f 1 && exec "$@"', "sh"]
     fit = [sys.executable, "-m", "calspline", "fit", tmp_path / "data.csv"]
     found = subprocess.run(
