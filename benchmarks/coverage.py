@@ -25,7 +25,7 @@ from scipy.special import expit, log_softmax, logit, ndtri, softmax
 from benchmarks.tables import table
 from calspline import SplineCalibrator
 from calspline._arrays import Counts, one_blas_thread
-from calspline.evaluation.calibration import calibration_p_value
+from calspline.evaluation.calibration_test import calibration_p_value
 
 Array = NDArray[np.float64]
 

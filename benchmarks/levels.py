@@ -27,7 +27,7 @@ from calspline import (
     drift,
 )
 from calspline._arrays import one_blas_thread
-from calspline.evaluation.calibration import calibration_p_value
+from calspline.evaluation.calibration_test import calibration_p_value
 from calspline.evaluation.compare import PairedDifference
 from calspline.evaluation.losses import row_briers, row_log_losses
 from calspline.evaluation.predictions import Predictions

@@ -22,7 +22,8 @@ from scipy.special import expit, ndtr, softmax
 from benchmarks.tables import table
 from calspline import evaluate
 from calspline._arrays import Counts, one_blas_thread
-from calspline.evaluation import calibration, losses
+from calspline.evaluation import calibration_error, losses
+from calspline.evaluation.recalibration import recalibration
 
 Array = NDArray[np.float64]
 
@@ -143,9 +144,9 @@ def binary_values(p: Array, true: Array) -> dict[str, float]:
     f = Counts(p[order], true[order], 1.0 - true[order])
     q = losses.recalibrated(f)
     distance = np.abs(isotonic(p, true) - p)
-    cox = calibration.recalibration(f)
-    bins = calibration.equal_width_bins(f.x, calibration.ECE_BINS)
-    ece = calibration.ece(f, bins)[0]
+    cox = recalibration(f)
+    bins = calibration_error.equal_width_bins(f.x, calibration_error.ECE_BINS)
+    ece = calibration_error.ece(f, bins)[0]
     e50, e90 = np.quantile(distance, [0.5, 0.9]).tolist()
     return {
         "log_loss": losses.log_loss(f),
@@ -158,7 +159,7 @@ def binary_values(p: Array, true: Array) -> dict[str, float]:
         "auc": losses.auc(f),
         "ece": ece,
         "ece_debiased": ece,
-        "smooth_ece": calibration.smooth_ece(f),
+        "smooth_ece": calibration_error.smooth_ece(f),
         "ici": float(distance.mean()),
         "e50": e50,
         "e90": e90,

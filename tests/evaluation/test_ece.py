@@ -3,7 +3,7 @@ import pytest
 
 from calspline import evaluate
 from calspline._arrays import Counts
-from calspline.evaluation.calibration import ece, equal_width_bins
+from calspline.evaluation.calibration_error import ece, equal_width_bins
 
 
 def by_definition(p, y, bin_of_row):

@@ -5,7 +5,7 @@ from sklearn.linear_model import LogisticRegression
 
 from calspline import evaluate
 from calspline._arrays import Counts
-from calspline.evaluation.calibration import recalibration
+from calspline.evaluation.recalibration import recalibration
 from calspline.transforms import Transform
 
 

@@ -9,7 +9,7 @@ from scipy.stats import beta, binom
 
 from calspline import evaluate, reliability
 from calspline._arrays import Counts
-from calspline.evaluation.calibration import Flips
+from calspline.evaluation.coin_flips import CoinFlips
 from calspline.evaluation.evaluate import Evaluation
 from calspline.evaluation.predictions import Predictions
 
@@ -164,7 +164,7 @@ def test_row_squares_are_weights_where_those_count_rows():
 def test_flips_have_the_moments_of_weighted_rows():
     rng = np.random.default_rng(1)
     cell, squares = np.sort(rng.integers(3, size=900)), rng.lognormal(size=900) ** 2
-    flips = Flips.of_rows(np.array([0.1, 0.4, 0.9]), cell, squares)
+    flips = CoinFlips.of_rows(np.array([0.1, 0.4, 0.9]), cell, squares)
     variance, fourth = flips.cumulants()
     q = np.array([0.1, 0.4, 0.9]) * np.array([0.9, 0.6, 0.1])
     np.testing.assert_allclose(variance, q * np.bincount(cell, squares))
@@ -180,7 +180,7 @@ def test_flips_have_the_moments_of_weighted_rows():
 
 def test_flips_like_counts_are_binomial():
     f = Counts(np.array([0.2, 0.7]), np.array([3.0, 4.0]), np.array([7.0, 1.0]))
-    drawn = np.rint(Flips.like(f).deviations(20_000) + f.w * f.x)
+    drawn = np.rint(CoinFlips.of_counts(f).deviations(20_000) + f.w * f.x)
     for j in (0, 1):
         found = np.bincount(drawn[:, j].astype(int), minlength=int(f.w[j]) + 1) / 20_000
         np.testing.assert_allclose(

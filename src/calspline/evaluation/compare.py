@@ -44,7 +44,7 @@ from calspline._formatting import (
 )
 from calspline._input.options import check_number, check_seed
 from calspline._results import Block, Result, Table
-from calspline.evaluation.calibration import Ints, recalibrated_log_odds
+from calspline.evaluation.coin_flips import Ints
 from calspline.evaluation.evaluate import Evaluation
 from calspline.evaluation.limits import reach
 from calspline.evaluation.losses import row_briers, row_log_losses
@@ -53,6 +53,7 @@ from calspline.evaluation.predictions import (
     check_prediction_sets,
     largest_normal,
 )
+from calspline.evaluation.recalibration import recalibrated_log_odds
 from calspline.evaluation.segments import SegmentDifferences, segment_differences
 from calspline.transforms import Transform
 

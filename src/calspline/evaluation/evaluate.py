@@ -21,10 +21,21 @@ from calspline._formatting import (
 )
 from calspline._input.options import check_one_of
 from calspline._results import Block, Result, Table, text_of_blocks
-from calspline.evaluation import calibration, losses
-from calspline.evaluation.calibration import combined_p_value
+from calspline.evaluation import losses
+from calspline.evaluation.calibration_error import (
+    ECE_BINS,
+    curve_distances,
+    ece,
+    equal_width_bins,
+    smooth_ece,
+)
+from calspline.evaluation.calibration_test import (
+    calibration_p_value,
+    combined_p_value,
+)
 from calspline.evaluation.limits import Limits, LimitsOfEvaluation
 from calspline.evaluation.predictions import Predictions, check_predictions
+from calspline.evaluation.recalibration import Recalibration, recalibration
 from calspline.evaluation.segments import SegmentEvaluation, evaluate_segments
 
 NUMBERS: tuple[str, ...] = (
@@ -342,9 +353,7 @@ class Evaluation(Result):
     @cached_property
     def _eces(self) -> tuple[float, float]:
         f = self._event.rows.counts
-        return calibration.ece(
-            f, calibration.equal_width_bins(f.x, calibration.ECE_BINS)
-        )
+        return ece(f, equal_width_bins(f.x, ECE_BINS))
 
     @property
     def ece(self) -> float:
@@ -359,12 +368,12 @@ class Evaluation(Result):
     @cached_property
     def smooth_ece(self) -> float:
         """Expected calibration error without bins."""
-        return calibration.smooth_ece(self._event.rows.counts)
+        return smooth_ece(self._event.rows.counts)
 
     @cached_property
     def _distances(self) -> dict[str, float]:
         rows = self._event.rows
-        return calibration.curve_distances(rows.counts, rows.spline)
+        return curve_distances(rows.counts, rows.spline)
 
     @property
     def ici(self) -> float:
@@ -397,9 +406,9 @@ class Evaluation(Result):
         return self._event.rows.counts.mean
 
     @cached_property
-    def _recalibration(self) -> calibration.Recalibration:
+    def _recalibration(self) -> Recalibration:
         rows = self._event.rows
-        return calibration.recalibration(rows.counts, rows)
+        return recalibration(rows.counts, rows)
 
     @property
     def calibration_in_the_large(self) -> float:
@@ -425,7 +434,7 @@ class Evaluation(Result):
     def calibration_p_value(self) -> float:
         """P-value of the hypothesis that the probabilities are calibrated."""
         if self.rows.binary:
-            return calibration.calibration_p_value(
+            return calibration_p_value(
                 self.rows.counts, self.rows, simulate=not self.rows.of_many
             )
         return combined_p_value(

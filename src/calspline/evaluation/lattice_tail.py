@@ -11,15 +11,14 @@ outcome, so that small tails are as accurate as large ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
 from calspline._arrays import Array, run_starts
-
-Ints = NDArray[np.intp]
+from calspline.evaluation.coin_flips import CoinFlips, Ints
 
 GRID = 512
 """Cells of the grid, an even number."""
@@ -34,39 +33,15 @@ TIE = 1e-6
 LARGEST_LOG = 700.0
 
 
-@dataclass(frozen=True)
-class CoinFlips:
-    """Coin flips of several sums.
-
-    ``count`` flips at log-odds ``z`` add ``size`` to the sum ``code`` if they are 1,
-    as ``events`` of them were.
-    """
-
-    z: Array
-    count: Array
-    size: Array
-    code: Ints
-    events: Array
-
-    def select(self, rows: slice | Ints) -> CoinFlips:
-        """Some of the flips."""
-        return CoinFlips(
-            self.z[rows],
-            self.count[rows],
-            self.size[rows],
-            self.code[rows],
-            self.events[rows],
-        )
-
-
-def upper_tails(flips: CoinFlips, tilt: Array) -> Array:
+def upper_tails(flips: CoinFlips, events: Array, tilt: Array) -> Array:
     """One-sided mid-p values of the observed sums; NaN for a sum without flips.
 
-    ``tilt``, which is not negative, is what a unit of size adds to the log-odds of a
-    flip, such that the mean of the sum is about the observed one.
+    ``events`` of the flips were 1. ``tilt``, which is not negative, is what a unit of
+    size adds to the log-odds of a flip, such that the mean of the sum is about the
+    observed one.
     """
     order = np.argsort(flips.code, kind="stable")
-    flips = flips.select(order)
+    flips, events = flips.select(order), events[order]
     tails = np.full(len(tilt), np.nan)
     first = run_starts(flips.code)
     ends = np.append(first[1:], len(flips.code))
@@ -79,12 +54,12 @@ def upper_tails(flips: CoinFlips, tilt: Array) -> Array:
         part = flips.select(rows)
         sums = part.code[first[start:stop] - first[start]]
         local = np.searchsorted(sums, part.code)
-        tails[sums] = _tails(replace(part, code=local), tilt[sums])
+        tails[sums] = _tails(replace(part, code=local), events[rows], tilt[sums])
         start = stop
     return tails
 
 
-def _tails(flips: CoinFlips, tilt: Array) -> Array:
+def _tails(flips: CoinFlips, events: Array, tilt: Array) -> Array:
     """The tails of sums whose flips are in order."""
     n = len(tilt)
     code = flips.code
@@ -96,7 +71,7 @@ def _tails(flips: CoinFlips, tilt: Array) -> Array:
     # Each flip is counted from its likelier outcome under the tilted distribution.
     tilted = flips.z + tilt[code] * flips.size
     likely = tilted > 0.0
-    turned = np.where(likely, flips.count - flips.events, flips.events)
+    turned = np.where(likely, flips.count - events, events)
     move = np.where(likely, -flips.size, flips.size)
     log_odds = np.where(likely, -flips.z, flips.z)
     chance = expit(log_odds + tilt[code] * move)

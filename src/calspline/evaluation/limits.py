@@ -51,7 +51,7 @@ from scipy.special import expit, logit, ndtri, stdtrit
 
 from calspline._arrays import Array, Counts, one_blas_thread, run_starts
 from calspline._input.scores import check_binary_scores
-from calspline.evaluation import calibration
+from calspline.evaluation.calibration_error import ECE_BINS, equal_width_bins
 from calspline.evaluation.losses import row_briers, row_log_losses
 from calspline.evaluation.overfit import line
 from calspline.transforms import Transform
@@ -402,8 +402,8 @@ class DrawnDistances:
         f = self.counts
         share = f.w / f.total
         if name == "ece":
-            bins = calibration.equal_width_bins(f.x, calibration.ECE_BINS)
-            in_bins = np.zeros((calibration.ECE_BINS, len(f)))
+            bins = equal_width_bins(f.x, ECE_BINS)
+            in_bins = np.zeros((ECE_BINS, len(f)))
             in_bins[bins, np.arange(len(f))] = share
             return {name: np.abs(gaps @ in_bins.T).sum(axis=1)}
         if name == "smooth_ece":

@@ -18,15 +18,11 @@ from scipy.optimize import isotonic_regression
 from scipy.special import expit, ndtr, ndtri
 
 from calspline._arrays import Array
-from calspline.evaluation.calibration import (
-    NEARLY_CERTAIN,
-    Ints,
-    cell_starts,
-    flips_like,
-    recalibrated_log_odds,
-)
+from calspline.evaluation.calibration_test import NEARLY_CERTAIN
+from calspline.evaluation.coin_flips import Ints, cell_starts, flips_like
 from calspline.evaluation.losses import MIN_PROBABILITY
 from calspline.evaluation.protocols import EvaluatedRows
+from calspline.evaluation.recalibration import recalibrated_log_odds
 from calspline.transforms import Transform
 
 DRAWS, DRAWS_OF_MANY, MANY_ROWS = 20, 8, 4000
@@ -59,7 +55,7 @@ def simulate_overfit(rows: EvaluatedRows) -> Overfit:
     cells, flips = flips_like(f, rows, n_cells)
     q = line(rows, cells.x)
     if rows.groups is None:
-        deviations = replace(flips, p=q).deviations(draws)
+        deviations = replace(flips, p=q[flips.code]).deviations(draws)
     else:
         place = cell_starts(f, n_cells)
         deviations = _grouped_deviations(rows, line(rows, rows.probs), place, draws)

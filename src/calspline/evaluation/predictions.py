@@ -58,13 +58,14 @@ from calspline._input.weights import (
     counted_columns,
     row_weight,
 )
-from calspline.evaluation.calibration import Ints, by_log_odds
+from calspline.evaluation.coin_flips import Ints
 from calspline.evaluation.losses import recalibrated
 from calspline.evaluation.overfit import (
     Overfit,
     simulate_overfit,
     simulate_overfit_of_classes,
 )
+from calspline.evaluation.recalibration import by_log_odds
 from calspline.fits.grouped import Dependence, GroupedRows
 from calspline.fits.options import Recipe
 from calspline.fits.validated import fit_curve

@@ -20,7 +20,8 @@ from calspline._formatting import (
 from calspline._input.options import check_integer, check_number, check_one_of
 from calspline._plots import draw
 from calspline._results import Block, Result, Table
-from calspline.evaluation.calibration import equal_width_bins, flips_like
+from calspline.evaluation.calibration_error import equal_width_bins
+from calspline.evaluation.coin_flips import flips_like
 from calspline.evaluation.predictions import (
     Predictions,
     check_predictions,

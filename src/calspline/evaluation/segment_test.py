@@ -38,7 +38,6 @@ Biometrics Bulletin 2, 1946.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -50,8 +49,9 @@ from scipy.special import expit, ndtr
 from scipy.stats import t as student
 
 from calspline._arrays import Array
-from calspline.evaluation.calibration import SEED, Ints, combined_p_value, gamma_tail
-from calspline.evaluation.lattice_tail import CoinFlips, upper_tails
+from calspline.evaluation.calibration_test import combined_p_value, gamma_tail
+from calspline.evaluation.coin_flips import SEED, CoinFlips, Ints
+from calspline.evaluation.lattice_tail import upper_tails
 from calspline.evaluation.losses import probability_of_outcome
 from calspline.evaluation.predictions import Predictions, cell_sums
 from calspline.transforms import Transform
@@ -108,50 +108,23 @@ def root(f: Callable[[Array], Array], step: Array, far: float = 1e6) -> Array:
     return np.asarray(0.5 * (low + high))
 
 
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """Pooled rows: ``count`` coin flips of a ``size`` at ``p`` in segment ``code``.
+def pooled_flips(rows: Predictions, code: Ints, n: int) -> tuple[CoinFlips, Ints]:
+    """Coin flips that represent the rows of ``n`` segments, and the place of each row.
 
-    With several columns of segments, all cells occur once for each: ``code`` has a row
-    for each column.
+    Many rows are pooled if they are in the same segments and at similar probabilities.
     """
-
-    p: Array
-    count: Array
-    size: Array
-    code: Ints
-
-    @classmethod
-    def like(cls, rows: Predictions, code: Ints, n: int) -> tuple[Cells, Ints]:
-        """Coin flips that represent the rows, and the cell of each row."""
-        units = rows.powers(0.0)
-        w = rows.w
-        p = np.clip(rows.probs, LEAST, 1.0 - LEAST)
-        if len(p) <= MANY_ROWS:
-            return cls(p, units, w / units, code), np.arange(len(p))
-        key = np.rint(CELLS_PER_UNIT * Transform("logit")(p)).astype(np.intp)
-        for column in code:
-            key = np.unique((key - key.min()) * n + column, return_inverse=True)[1]
-        _, first = np.unique(key, return_index=True)
-        mass, moment, squares = (
-            np.bincount(key, values) for values in (w, w * p, rows.powers())
-        )
-        return cls(
-            np.clip(moment / mass, LEAST, 1.0 - LEAST),
-            mass**2 / squares,
-            squares / mass,
-            code[:, first],
-        ), key
-
-    @cached_property
-    def z(self) -> Array:
-        """Log-odds."""
-        return np.asarray(Transform("logit")(self.p))
-
-    @cached_property
-    def v(self) -> Array:
-        """Variance of one flip of size one."""
-        return self.p * (1.0 - self.p)
+    units, w, p = rows.powers(0.0), rows.w, np.clip(rows.probs, LEAST, 1.0 - LEAST)
+    if len(p) <= MANY_ROWS:
+        return CoinFlips(p, units, w / units, code), np.arange(len(p))
+    key = np.rint(CELLS_PER_UNIT * Transform("logit")(p)).astype(np.intp)
+    for column in code:
+        key = np.unique((key - key.min()) * n + column, return_inverse=True)[1]
+    _, first = np.unique(key, return_index=True)
+    mass, moment, squares = (
+        np.bincount(key, values) for values in (w, w * p, rows.powers())
+    )
+    pooled = np.clip(moment / mass, LEAST, 1.0 - LEAST)
+    return CoinFlips(pooled, mass**2 / squares, squares / mass, code[:, first]), key
 
 
 class SegmentSums:
@@ -166,8 +139,8 @@ class SegmentSums:
         self.code = code
         self.n = n
         self.residual = rows.w * (rows.codes - rows.probs)
-        self.cells, self.place = c, place = Cells.like(rows, code, n)
-        v = c.count * c.size**2 * c.v
+        self.cells, self.place = c, place = pooled_flips(rows, code, n)
+        v = c.variance
         apart = c.z - (self.over_cells(v * c.z) / self.over_cells(v))[c.code]
         # A mean of equal numbers may differ from them in its last digits.
         self.features = (
@@ -247,14 +220,9 @@ class SegmentSums:
         weight = np.bincount(self.place, self.rows.w * self.rows.codes, len(c.p))
         events = weight / c.size
         column, cell = np.nonzero(few[c.code] & (b != 0.0))
-        flips = CoinFlips(
-            z=c.z[cell],
-            count=c.count[cell],
-            size=b[column, cell],
-            code=c.code[column, cell],
-            events=events[cell],
-        )
-        return np.minimum(2.0 * upper_tails(flips, t), 1.0)
+        size, code = b[column, cell], c.code[column, cell]
+        flips = CoinFlips(c.p[cell], c.count[cell], size, code)
+        return np.minimum(2.0 * upper_tails(flips, events[cell], t), 1.0)
 
     @cached_property
     def _group_sums(self) -> csr_matrix:
@@ -304,7 +272,7 @@ class SegmentSums:
         Q = 0.0
         mean = 0.0
         for U, f, tau in zip(self.sums, self.features, USUAL_SPREAD, strict=True):
-            V = self.over_cells(c.count * c.size**2 * c.v * f**2)
+            V = self.over_cells(c.variance * f**2)
             H = self.over_cells(c.count * c.size * c.v * f**2)
             worth = np.divide(
                 (H * tau) ** 2,
@@ -334,8 +302,8 @@ class SegmentSums:
         """Variance of the sum over segments of weighted squared sums."""
         c = self.cells
         out = 0.0
-        second = c.count * c.size**2 * c.v
-        fourth = c.count * c.size**4 * c.v * (1.0 - 6.0 * c.v)
+        second = c.variance
+        fourth = c.fourth_cumulant
         for j, first in enumerate(c.code):
             for i, other in enumerate(c.code[: j + 1]):
                 _, at, pair = np.unique(

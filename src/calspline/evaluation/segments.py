@@ -24,7 +24,7 @@ from calspline._formatting import (
 from calspline._input.segment_labels import By
 from calspline._plots import draw
 from calspline._results import Block, Result, Table
-from calspline.evaluation.calibration import Ints
+from calspline.evaluation.coin_flips import Ints
 from calspline.evaluation.losses import row_log_losses
 from calspline.evaluation.predictions import Predictions, cell_sums, group_squares
 from calspline.evaluation.protocols import LossDifference, PairedSets

@@ -19,7 +19,8 @@ from calspline._input.segment_labels import check_by
 from calspline._results import Block, Result, Table
 from calspline.calibrators.checks import check_fitted_calibrator
 from calspline.calibrators.spline import SplineCalibrator
-from calspline.evaluation.calibration import calibration_p_value, recalibration
+from calspline.evaluation.calibration_test import calibration_p_value
+from calspline.evaluation.recalibration import recalibration
 from calspline.histograms.grid import cells_of, coarser
 from calspline.histograms.score_histogram import ScoreHistogram
 

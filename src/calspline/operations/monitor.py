@@ -49,7 +49,7 @@ from calspline._plots import draw
 from calspline._results import Block, Result, Table
 from calspline._user_warnings import warn_user
 from calspline.calibrators.checks import check_fitted_calibrator
-from calspline.evaluation.calibration import on_a_line, recalibration
+from calspline.evaluation.recalibration import on_a_line, recalibration
 from calspline.fits.options import Recipe
 from calspline.fits.validated import fit_curve
 from calspline.histograms.score_histogram import ScoreHistogram
