@@ -25,6 +25,8 @@ from calspline._arrays import Array, run_starts
 Pieces = NDArray[np.intp]
 
 MAX_CELLS = 8192
+FEW = 1024
+"""Values whose pieces are found sooner without a table of cells."""
 NARROWEST = 1e-300
 """A span of breaks below which their number to a unit could overflow."""
 TOUCHING = 1e-9
@@ -81,7 +83,7 @@ class PiecewiseCubic:
 
     def locate(self, x: Array) -> tuple[Pieces, Array]:
         """The piece that each ``x`` lies in, and its distance from the anchor."""
-        if self._index is None:
+        if x.size < FEW or self._index is None:
             piece = np.searchsorted(self.breaks, x, side="right")
         else:
             per_unit, first, following = self._index
@@ -117,17 +119,15 @@ class PiecewiseCubic:
     def smallest_slope(self) -> float:
         """The least derivative, exactly, over the whole line."""
         a, b, c = self.coefficients[:3]
-        t_end = np.concatenate([[0.0], np.diff(self.breaks), [0.0]])
+        end = np.zeros_like(c)
+        end[1:-1] = np.diff(self.breaks)
         # The derivative 3a t^2 + 2b t + c is least at an end of the piece or at its
         # vertex.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            vertex = np.where(a != 0.0, -b / (3.0 * a), 0.0)
-        vertex = np.clip(vertex, 0.0, t_end)
-        slopes = [
-            (3.0 * a * t + 2.0 * b) * t + c
-            for t in (np.zeros_like(t_end), vertex, t_end)
-        ]
-        return float(np.min(slopes))
+        bend = 3.0 * a
+        vertex = np.divide(-b, bend, out=np.zeros_like(b), where=bend != 0.0)
+        t = np.stack([end, np.minimum(np.maximum(vertex, 0.0), end)])
+        inner = (bend * t + 2.0 * b) * t + c
+        return float(min(c.min(), inner.min()))
 
     def extremes(self, low: float = 0.0, high: float = 1.0) -> tuple[float, float]:
         """The least and the largest value on an interval."""

@@ -67,15 +67,14 @@ def log_loss(eta: Array, w: Array, s: Array) -> Local:
     """
     e = np.exp(-np.abs(eta))
     upper = 1.0 / (1.0 + e)
-    positive = eta >= 0.0
     # log(1 + exp(eta)) = max(eta, 0) + log(1 + exp(-|eta|)), and the mean is 1 - e *
     # upper or e * upper.
     unsure = e * upper
     unsure *= w
-    beyond = w * positive
+    beyond = np.where(np.signbit(eta), 0.0, w)
     beyond -= s
     value = float(w @ np.log1p(e, out=e) + beyond @ eta)
-    slope = np.where(positive, beyond - unsure, beyond + unsure)
+    slope = beyond - np.copysign(unsure, eta)
     unsure *= upper
     return Local(value, slope, unsure)
 
@@ -317,8 +316,11 @@ class Newton:
         """The minimum of the quadratic about the point, which the step leads to."""
         u = self.point.u + self.step
         eta = self.point.eta + self.moves
-        bent = self.factor.T @ self.step
-        value = self._penalized(self.point) - self.promised + 0.5 * float(bent @ bent)
+        bent = self.promised  # the step's square in the Hessian, if it is free
+        if self.constraints is not None:
+            turned = self.factor.T @ self.step
+            bent = float(turned @ turned)
+        value = self._penalized(self.point) - self.promised + 0.5 * bent
         return Solution(u, eta, value, self.factor, True, iteration)
 
     def inverse_diagonal(self) -> Array:
