@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from calspline._arrays import Counts, run_starts
 
@@ -45,10 +46,14 @@ def test_no_rows_are_no_counts():
     assert len(run_starts(np.empty(0))) == 0
 
 
-def test_rows_of_weight_one_are_counted_like_rows_with_weights():
+@pytest.mark.parametrize(
+    ("decimals", "first"), [(2, (0.0, -0.0, 1.0, 1e-310)), (17, (0.0, 1.0, 1e-310))]
+)
+def test_rows_of_weight_one_are_counted_like_rows_with_weights(decimals, first):
+    """Whether scores repeat or not."""
     rng = np.random.default_rng(0)
-    x = np.round(rng.random(500), 2)
-    x[:4] = 0.0, -0.0, 1.0, 1e-310
+    x = np.round(rng.random(500), decimals)
+    x[: len(first)] = first
     positive = rng.random(500) < x
     fast = Counts.from_rows(x, positive)
     slow = Counts.from_rows(x, positive, np.ones(500))

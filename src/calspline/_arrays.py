@@ -138,6 +138,9 @@ class Counts:
         keys.sort()
         x = (keys >> np.uint64(1)).view(np.float64)
         first = run_starts(x)
+        if len(first) == len(x):
+            labels = (keys & np.uint64(1)).astype(np.float64)
+            return Counts(x, labels, 1.0 - labels)
         positives = np.add.reduceat(keys & np.uint64(1), first).astype(np.float64)
         rows = np.diff(first, append=len(x))
         return Counts(x[first], positives, rows - positives)
