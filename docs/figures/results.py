@@ -28,8 +28,9 @@ def draw() -> dict[str, Figure]:
         _win_rates(ax, kind)
     speed = sheet(6.4, 3.8)
     _times(speed.subplots())
-    growth = sheet(7.6, 6.0)
-    for line, of in zip(growth.subplots(2, 2), ("Rows", "Classes"), strict=True):
+    growth = sheet(7.6, 9.0)
+    parts = ("Rows", "Classes", "Segments")
+    for line, of in zip(growth.subplots(3, 2), parts, strict=True):
         for ax, what in zip(line, ("fit", "calibrate"), strict=True):
             _growth(ax, of, what)
     return {"arena": arena, "speed": speed, "growth": growth}
