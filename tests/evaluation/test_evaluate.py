@@ -172,6 +172,22 @@ def test_decisions_instead_of_probabilities_give_a_warning(binary):
             evaluate(y, p > 0.5, sample_weight=weight)
 
 
+def test_the_most_probable_class_is_blamed_only_if_its_test_rejects():
+    rng = np.random.default_rng(1)
+    top = rng.uniform(0.5, 0.9, 3000)
+    p = np.column_stack([top, 0.9 * (1.0 - top), 0.1 * (1.0 - top)])
+    u = rng.random(3000)
+    y = np.where(u < top, 0, np.where(u < top + 0.5 * (1.0 - top), 1, 2))
+    found = evaluate(y, p)
+    assert found.top_label_p_value > 0.05 > found.calibration_p_value
+    start = "The probabilities of some classes are miscalibrated (p "
+    assert found.verdict.startswith(start)
+    y = np.where(u < top**4, 0, 1)
+    found = evaluate(y, p)
+    start = "The probabilities of the most probable class are over-confident (p "
+    assert found.verdict.startswith(start)
+
+
 def test_narrow_floats_are_their_values(binary):
     p, y = binary(100)
     narrow = p.astype(np.float32)

@@ -543,15 +543,22 @@ class Evaluation(Result):
             return f"A single outcome occurs ({p_equals(p)})."
         if p >= SIGNIFICANT:
             return f"No evidence of miscalibration ({p_equals(p)})."
-        probabilities = "The probabilities"
-        if self.per_class:
-            probabilities = "The probabilities of the most probable class"
-        sentence = f"{probabilities} are {self.miscalibration} ({p_equals(p)})"
+        sentence = f"{self._finding} ({p_equals(p)})"
         saved = self.calibration_log_loss
         if saved <= 0.0:
             return f"{sentence}."
         share = rounded_percent(saved / self.log_loss)
         return f"{sentence}: calibration would reduce the log-loss by {share}."
+
+    @property
+    def _finding(self) -> str:
+        """Which probabilities are wrong, and in what way."""
+        if not self.per_class:
+            return f"The probabilities are {self.miscalibration}"
+        if self.top_label_p_value < SIGNIFICANT:
+            top = "The probabilities of the most probable class"
+            return f"{top} are {self.miscalibration}"
+        return "The probabilities of some classes are miscalibrated"
 
     @property
     def miscalibration(self) -> Miscalibration:
