@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from scipy import sparse
 
-from calspline import evaluate
+from calspline import compare, evaluate
 
 
 def same(a, b, rel=1e-9, but=()):
@@ -170,6 +170,29 @@ def test_decisions_instead_of_probabilities_give_a_warning(binary):
     for weight in (None, np.full(100, 2.0), np.linspace(0.5, 1.5, 100)):
         with pytest.warns(UserWarning, match="only 0 and 1, .* those of predict_proba"):
             evaluate(y, p > 0.5, sample_weight=weight)
+
+
+def test_columns_in_the_wrong_order_give_a_warning(multiclass):
+    p, y = multiclass(600)
+    shuffled = np.roll(p, 1, axis=1)
+    advice = "right in .*less often than by chance .*not in the order of the classes"
+    with pytest.warns(UserWarning, match=f"in probs, .*{advice}"):
+        evaluate(y, shuffled)
+    sets = {"right": p, "shuffled": shuffled}
+    with pytest.warns(UserWarning, match="shuffled") as found:
+        compare(y, sets)
+    assert len(found) == 1
+    groups = np.arange(600) // 300  # two groups are no evidence
+    evaluate(y, shuffled, groups=groups)
+
+
+def test_a_warning_about_a_set_whose_name_has_braces(binary, multiclass):
+    p, y = binary(200)
+    with pytest.warns(UserWarning, match=r'predictions\["\{a\}"\] are lower'):
+        compare(y, {"{a}": 1.0 - p})
+    p, y = multiclass(600)
+    with pytest.warns(UserWarning, match=r'in predictions\["\{a\}"\], the class'):
+        compare(y, {"{a}": np.roll(p, 1, axis=1)})
 
 
 def test_the_most_probable_class_is_blamed_only_if_its_test_rejects():

@@ -80,11 +80,16 @@ def warn_if_reversed(
     z = (auc - 0.5) / np.sqrt((rows1 + rows0 + 1.0) / (12.0 * rows1 * rows0))
     if auc < LARGEST_AUC and z < CLEARLY:
         template = (
-            f"{name} are lower where the class is {{1}} (AUC {auc:.2f}): perhaps they "
-            "are those of {0}{remedy}, or the labels are reversed. They are "
-            f"{taken} as they are"
+            f"{_literal(name)} are lower where the class is {{1}} (AUC {auc:.2f}): "
+            "perhaps they are those of {0}{remedy}, or the labels are reversed. They "
+            f"are {taken} as they are"
         )
         warn_user(ClassOrderWarning(template, classes, remedy))
+
+
+def _literal(text: str) -> str:
+    """The text as a part of a template: names of sets may contain braces."""
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 FEWEST_DECISIONS = 20
@@ -129,6 +134,8 @@ def warn_if_columns_shuffled(
     weight: Array | None,
     classes: NDArray[Any],
     design_effect: float,
+    *,
+    where: str = "",
 ) -> None:
     """Warn if the largest score is right clearly less often than by chance."""
     top = values.argmax(axis=1)
@@ -140,10 +147,10 @@ def warn_if_columns_shuffled(
     z = (right - chance) / np.sqrt(max(chance * (1.0 - chance), 1e-300) / rows)
     if right < LARGEST_ACCURACY * chance and z < CLEARLY:
         template = (
-            f"the class of the largest score is right in {right:.1%} of the rows, less "
-            f"often than by chance ({chance:.1%}): perhaps the columns are not in the "
-            "order of the classes ({all}). Columns of a data frame that are named "
-            "after the classes are reordered"
+            f"{_literal(where)}the class of the largest score is right in {right:.1%} "
+            f"of the rows, less often than by chance ({chance:.1%}): perhaps the "
+            "columns are not in the order of the classes ({all}). Columns of a data "
+            "frame that are named after the classes are reordered"
         )
         warn_user(ClassOrderWarning(template, classes))
 

@@ -35,6 +35,7 @@ from calspline._input.groups import check_groups, several_groups
 from calspline._input.hints import (
     NAME_THE_CLASS,
     SWAP_THE_COLUMNS,
+    warn_if_columns_shuffled,
     warn_if_decisions,
     warn_if_reversed,
 )
@@ -408,6 +409,15 @@ def check_predictions(
             remedy=NAME_THE_CLASS if given.n_columns == 1 else SWAP_THE_COLUMNS,
             name=name,
             taken="evaluated",
+        )
+    else:
+        warn_if_columns_shuffled(
+            rows.probs,
+            rows.codes,
+            rows.weight,
+            rows.classes,
+            rows.event.design_effect,
+            where=f"in {name}, ",
         )
     return rows
 
