@@ -401,3 +401,9 @@ def test_bad_input_is_named(name):
     sets, options, message = BAD[name]
     with pytest.raises((ValueError, TypeError), match=message):
         compare(Y, sets, **options)
+
+
+@pytest.mark.parametrize("function", [compare, decide])
+def test_labels_and_predictions_in_the_wrong_order_are_named(function):
+    with pytest.raises(TypeError, match="predictions are passed after the labels"):
+        function({"a": P}, Y)

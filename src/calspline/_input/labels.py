@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -108,6 +108,11 @@ def check_label_array(
     y: Any, n: int, name: str = "y", *, beside: str = "scores"
 ) -> NDArray[Any]:
     """Validate labels: a one-dimensional array of ``n`` values, none missing."""
+    if isinstance(y, Mapping):
+        raise TypeError(
+            f"{name} must be an array of labels; got a {type(y).__name__}. "
+            "Sets of predictions are passed after the labels"
+        )
     if hasattr(y, "tocsr") and hasattr(y, "nnz"):
         raise TypeError(f"{name} must be dense; got a sparse {type(y).__name__}")
     if is_masked(y):
