@@ -177,6 +177,47 @@ def test_a_job_that_is_repeated_counts_no_row_twice(model, days, tmp_path, run, 
     assert (tmp_path / "state.json").read_bytes() == once
 
 
+def test_the_same_rows_in_another_order_count_once(
+    model, days, scored, tmp_path, run, done
+):
+    done("monitor", "state.json", "days/day0.csv", "--model", "model.json")
+    once = (tmp_path / "state.json").read_bytes()
+    day = scored.slice(0, 100)
+    columns = day.select(day.column_names[::-1])
+    rows = day.take(np.random.default_rng(0).permutation(100))
+    for name, table in (("columns", columns), ("rows", rows)):
+        write(table, tmp_path / f"{name}.csv", "csv")
+        found = run("monitor", "state.json", f"{name}.csv", "--json")
+        assert f"{name}.csv has the same content as day0.csv" in found.err
+        assert json.loads(found.out)["updates"] == 0
+        assert (tmp_path / "state.json").read_bytes() == once
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl", "parquet", "arrow"])
+def test_files_that_differ_in_a_field_or_a_row_both_count(
+    model, scored, tmp_path, done, format
+):
+    """Also if only a column differs that is not read."""
+    day = scored.slice(0, 100).append_column("note", [["a", "b"] * 50])
+    column = len(day.column_names) - 1
+    other = day.set_column(column, "note", [["b", "a"] * 50])
+    missing = day.set_column(column, "note", [[None, "b"] * 50])
+    doubled = pa.concat_tables([day, day])
+    renamed = day.rename_columns([*day.column_names[:-1], "remark"])
+    tables = [day, other, missing, doubled, renamed]
+    for k, table in enumerate(tables):
+        write(table, tmp_path / f"day{k}.{format}", format)
+        found = done(
+            "monitor",
+            "state.json",
+            f"day{k}.{format}",
+            "--json",
+            "--model",
+            "model.json",
+        )
+        assert json.loads(found)["updates"] == 1
+
+
 def test_what_is_new_counts_also_beside_what_is_not(model, days, tmp_path, run, done):
     done("monitor", "folder.json", "days", "--model", "model.json")
     done("monitor", "state.json", "days/day0.csv", "--model", "model.json")

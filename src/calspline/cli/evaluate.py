@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import glob
-import hashlib
 import json
 import math
 import os
@@ -169,14 +168,14 @@ def _check_same_monitor(found: Monitor, options: argparse.Namespace) -> None:
 
 
 def _take_in(found: Monitor, path: Path, options: argparse.Namespace) -> None:
-    """Update a monitor with a file, unless it has the same content already.
+    """Update a monitor with a file, unless it has the same rows already.
 
     A job that is repeated would count it twice.
     """
     model = found.calibrator
     of_file = argparse.Namespace(**vars(options) | {"data": [str(path)]})
     data = open_for_model(of_file, model)
-    batch = _digest(data.source.paths)
+    batch = data.source.digest()
     before = found.batches.get(batch)
     if before is not None:
         if before != path.name:
@@ -192,15 +191,6 @@ def _take_in(found: Monitor, path: Path, options: argparse.Namespace) -> None:
         rows.scores.values, rows.labels, rows.weight, kind=kind, classes=[0, 1]
     )
     found.update(day, when=path.name, batch=batch)
-
-
-def _digest(paths: list[Path]) -> str:
-    """What identifies the content of files."""
-    whole = hashlib.sha256()
-    for path in paths:
-        with path.open("rb") as file:
-            whole.update(hashlib.file_digest(file, "sha256").digest())
-    return f"sha256:{whole.hexdigest()}"
 
 
 def _sets_of(options: argparse.Namespace) -> tuple[Source, dict[str, list[str]]]:

@@ -7,7 +7,9 @@ import codecs
 import csv
 import glob
 import gzip
+import hashlib
 import io
+import json
 import re
 import shutil
 import sys
@@ -341,6 +343,19 @@ class Source:
             if which is None and select == self._kept:
                 inner = "SELECT * FROM kept"
             return connection.sql(f"SELECT * FROM ({inner}) WHERE {where}")
+
+    def digest(self) -> str:
+        """What identifies the rows, in whatever order rows and columns are."""
+        names = sorted(self.types)
+        texts = [f"CAST({identifier(name)} AS VARCHAR)" for name in names]
+        # With their lengths, so that rows differ if and only if a field does.
+        fields = [f"coalesce(length({text}) || ':' || {text}, '-')" for text in texts]
+        row = " || ".join(fields)
+        sums = f"count(*), sum(md5_number_lower({row}))"
+        with self.reading():
+            [found] = self.query("*").aggregate(sums).fetchall()
+        described = json.dumps([names, *map(str, found)])
+        return f"sha256:{hashlib.sha256(described.encode()).hexdigest()}"
 
     def keep(self, select: str) -> None:
         """Read text only once, if it is not too large: select it into a table."""
