@@ -527,11 +527,22 @@ NOT_NUMBERS = (
     np.datetime64,
     np.timedelta64,
     np.void,
+    np.ndarray,
 )
 
 
 def check_scores(values: Any, name: str = "scores") -> GivenScores:
     """``values`` as floats, one or two dimensions, all finite."""
+    array = float_array(values, name)
+    given = GivenScores(array, column_names(values, array.ndim), name)
+    if not np.isfinite(given.limits).all():
+        place = tuple(np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(f"{name} must be finite; row {place[0]} is {array[place]}")
+    return given
+
+
+def float_array(values: Any, name: str) -> NDArray[np.floating[Any]]:
+    """``values`` as floats, one or two dimensions; of objects, NaN are missing."""
     if values is None:
         raise TypeError(f"{name} must be given; got None")
     if hasattr(values, "tocsr") and hasattr(values, "nnz"):
@@ -557,28 +568,20 @@ def check_scores(values: Any, name: str = "scores") -> GivenScores:
         raise TypeError(f"{name} must be real numbers; got texts such as {first!r}")
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must be real numbers; got dtype {array.dtype}")
-    if array.dtype.kind != "f":
-        array = array.astype(np.float64)
-    given = GivenScores(array, column_names(values, array.ndim), name)
-    if not np.isfinite(given.limits).all():
-        place = tuple(np.argwhere(~np.isfinite(array))[0])
-        raise ValueError(f"{name} must be finite; row {place[0]} is {array[place]}")
-    return given
+    return array if array.dtype.kind == "f" else array.astype(np.float64)
 
 
 def _object_to_float(array: NDArray[Any], name: str) -> Array:
-    for (row, *_), value in np.ndenumerate(array):
+    floats = np.empty(array.shape)
+    for place, value in np.ndenumerate(array):
+        wrong = f"{name} must be real numbers; row {place[0]} is"
         if isinstance(value, NOT_NUMBERS):
-            raise TypeError(f"{name} must be real numbers; row {row} is {value!r}")
+            raise TypeError(f"{wrong} {value!r}")
         try:
-            float(0.0 if value is None else value)  # None becomes NaN
+            floats[place] = np.nan if is_missing(value) else float(value)
         except (TypeError, ValueError):
-            kind = ValueError if is_missing(value) else TypeError
-            raise kind(f"{name} must be real numbers; row {row} is {value!r}") from None
-    try:
-        return array.astype(np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be real numbers, one row like the next") from None
+            raise TypeError(f"{wrong} {value!r}") from None
+    return floats
 
 
 def check_binary_scores(

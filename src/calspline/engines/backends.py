@@ -59,8 +59,7 @@ def _assign_polars(native: Any, calibrate: Calibrate) -> Any:
     import polars as pl
 
     def calibrated(frame: Any) -> Any:
-        scores = [frame[name].cast(pl.Float64).to_numpy() for name in calibrate.columns]
-        found = calibrate(scores, frame)
+        found = calibrate(calibrate.scores_in(frame), frame)
         return [
             pl.Series(name, p, nan_to_null=True)
             for name, p in zip(calibrate.outputs, found, strict=True)

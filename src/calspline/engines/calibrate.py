@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 
 from calspline._arrays import Array
@@ -14,6 +15,7 @@ from calspline._input.scores import (
     check_scores,
 )
 from calspline._input.segment_labels import SegmentCodes, warn_of_new
+from calspline.engines.rows import float_column
 
 IN_A_PART = (
     " (rows are counted from the beginning of a part of the frame, as it is computed "
@@ -80,8 +82,6 @@ class Calibrate:
     def _segments(self, frame: Any, rows: Any) -> SegmentCodes | None:
         if not self.by:
             return None
-        import narwhals as nw
-
         from calspline.engines.in_memory import frame_segments
 
         by = frame_segments(nw.from_native(frame, eager_only=True), self.by)
@@ -97,15 +97,14 @@ class Calibrate:
         )
         return [p] if p.ndim == 1 else list(p.T)
 
+    def scores_in(self, frame: Any) -> list[Array]:
+        """Columns of scores of a frame in memory."""
+        known = nw.from_native(frame, eager_only=True)
+        return [float_column(known[name], "score") for name in self.columns]
+
     def pandas(self, frame: Any) -> Any:
         """A pandas frame with the new columns."""
-        found = self(
-            [
-                frame[name].to_numpy(dtype=np.float64, na_value=np.nan)
-                for name in self.columns
-            ],
-            frame,
-        )
+        found = self(self.scores_in(frame), frame)
         return frame.assign(**dict(zip(self.outputs, found, strict=True)))
 
     def arrow(self, batch: Any) -> list[Any]:

@@ -40,9 +40,11 @@ from calspline.engines.rows import (
     ColumnStats,
     Found,
     Locations,
+    check_class_type,
     check_column,
-    check_column_list,
+    check_label_columns,
     check_label_type,
+    check_number_columns,
     family_of_type,
 )
 from calspline.export.dialects import DIALECTS, UNSAFE, Dialect
@@ -85,9 +87,11 @@ def fit_frame(
         Column with the score of the second class, or a list of columns with the scores
         of all classes, in the order of the sorted labels or named after them. Columns
         of pandas may also be named by numbers or, for several levels, by tuples; names
-        must be unique.
+        must be unique. In frames in memory, booleans and objects such as ``Decimal``
+        are numbers, as in arrays.
     label : str
-        Column with labels of any type. Categories count by their values.
+        Column with labels of any type but datetimes and time differences. Categories
+        count by their values.
     weight : str, optional
         Column with weights, which count rows.
     positive : label, optional
@@ -158,10 +162,10 @@ def fit_frame(
         score, label, weight, group, by = (names[argument] for argument in named)
     known, engine = open_frame(frame)
     schema = known.collect_schema()
-    columns = check_column_list(score, "score", schema)
-    check_label_type(check_column(label, "label", schema), "label", schema)
+    columns = check_number_columns(score, "score", known)
+    check_class_type(check_column(label, "label", schema), schema)
     if weight is not None:
-        check_column_list(check_column(weight, "weight", schema), "weight", schema)
+        check_number_columns(check_column(weight, "weight", schema), "weight", known)
     if len(columns) > 2 and positive is not None:
         raise ValueError(
             f"positive is for two classes; score has {len(columns)} columns"
@@ -174,7 +178,7 @@ def fit_frame(
                 f"{calibrator.smoothing!r}. To leave out whole "
                 "groups, fit arrays: SplineCalibrator.fit(scores, y, groups=...)."
             )
-    segments = [] if by is None else check_column_list(by, "by", schema, numbers=False)
+    segments = [] if by is None else check_label_columns(by, "by", schema)
     taken = Columns(columns, label, weight, group, segments)
     drop = missing == "drop"
     if isinstance(known, nw.DataFrame):
@@ -420,9 +424,9 @@ def apply_frame(
     known, engine = open_frame(frame)
     schema = known.collect_schema()
     classes = classes_of_calibrator(calibrator)
-    columns = check_column_list(score, "score", schema)
+    columns = check_number_columns(score, "score", known)
     check_text(output, "output")
-    segments = [] if by is None else check_column_list(by, "by", schema, numbers=False)
+    segments = [] if by is None else check_label_columns(by, "by", schema)
     if segments and not hasattr(calibrator, "segments_"):
         raise ValueError(
             "by must not be given: this calibrator was fitted without segments"

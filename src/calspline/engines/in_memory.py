@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from calspline._arrays import Array
 from calspline._input.labels import (
     check_hashable,
+    check_label_array,
     distinct_labels,
     is_missing,
     label_array,
@@ -36,6 +37,7 @@ from calspline.engines.rows import (
     Locations,
     RowStats,
     check_label_count,
+    float_column,
 )
 from calspline.fits.options import required_scores
 from calspline.fitting.groups import GroupSums, PooledLine
@@ -139,12 +141,9 @@ def read_arrays(
     by: Sequence[str] = (),
 ) -> ArrayRows:
     """Columns of a frame, under our names, as arrays; what is missing is NaN, or -1."""
-    columns = {
-        name: frame[column].cast(nw.Float64).to_numpy()
-        for name, column in numbers.items()
-    }
     arrays = {
-        name: np.asarray(values, dtype=np.float64) for name, values in columns.items()
+        name: float_column(frame[column], "weight" if name == "w" else "score")
+        for name, column in numbers.items()
     }
     weight = arrays.pop("w", None)
     codes, labels = _coded(frame[label])
@@ -301,10 +300,10 @@ def _coded(column: nw.Series[Any]) -> tuple[NDArray[np.intp], list[Any]]:
         ):
             return _numbered_labels(column.to_list())
         if column.implementation.is_pandas_like():
-            check_label_count(len(native.cat.categories))
-            return native.cat.codes.to_numpy().astype(
-                np.intp
-            ), native.cat.categories.tolist()
+            n_labels = len(native.cat.categories)
+            check_label_count(n_labels)
+            known = check_label_array(native.cat.categories, n_labels, "label")
+            return native.cat.codes.to_numpy().astype(np.intp), known.tolist()
         column = _uncategorised(column)
     if not isinstance(column.dtype, COMPARED):
         return _numbered_labels(column.to_list())

@@ -11,13 +11,20 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from calspline._arrays import Array
 from calspline._formatting import short_list
 from calspline._input.class_columns import (
     check_matrix_labels,
     order_columns,
 )
 from calspline._input.labels import MAX_LABELS, check_label_array, distinct_labels
-from calspline._input.scores import Kind, ScoreKind, is_outside, show_outside
+from calspline._input.scores import (
+    Kind,
+    ScoreKind,
+    float_array,
+    is_outside,
+    show_outside,
+)
 from calspline._input.weights import FIT_REMEDY, WeightedRepetition, WeightSums
 from calspline.histograms.score_histogram import ScoreHistogram
 from calspline.histograms.segment_histogram import SegmentHistograms
@@ -34,6 +41,10 @@ OTHER_FAMILIES = {
     nw.Binary: "bytes",
 }
 """Python types of labels, by type of column; others may hold anything."""
+ARRAY_NUMBERS = (nw.Boolean, nw.Object, nw.Unknown)
+"""Types other than those of numbers whose values arrays take for numbers, or may."""
+NOT_CLASSES = (nw.Datetime, nw.Duration)
+"""Types of labels that are not classes, as in arrays."""
 
 
 @dataclass(frozen=True)
@@ -275,10 +286,41 @@ class Locations:
         return self.kind.value_kind if self.two else "probability"
 
 
-def check_column_list(
-    names: Any, argument: str, schema: nw.Schema, *, numbers: bool = True
+def check_number_columns(
+    names: Any, argument: str, frame: nw.DataFrame[Any] | LazyFrame
 ) -> list[str]:
-    """Columns, of numbers as a rule: one name, or a list of them."""
+    """Columns of numbers; those of frames in memory are checked as arrays are."""
+    schema = frame.collect_schema()
+    listed = check_column_list(names, argument, schema)
+    for name in listed:
+        dtype = schema[name]
+        by_value = isinstance(frame, nw.DataFrame) and isinstance(dtype, ARRAY_NUMBERS)
+        if not dtype.is_numeric() and not by_value:
+            raise TypeError(
+                f"{argument} must be a column of numbers; {name!r} is of type {dtype}"
+            )
+    return listed
+
+
+def float_column(column: nw.Series[Any], argument: str) -> Array:
+    """A column of a frame in memory as floats, NaN where it is missing."""
+    if isinstance(column.dtype, (nw.Object, nw.Unknown)):
+        values = float_array(column.to_native(), f"{argument} {column.name!r}")
+    else:
+        values = column.cast(nw.Float64).to_numpy()
+    return np.asarray(values, dtype=np.float64)
+
+
+def check_label_columns(names: Any, argument: str, schema: nw.Schema) -> list[str]:
+    """Columns of labels."""
+    listed = check_column_list(names, argument, schema)
+    for name in listed:
+        check_label_type(name, argument, schema)
+    return listed
+
+
+def check_column_list(names: Any, argument: str, schema: nw.Schema) -> list[str]:
+    """Columns of a frame: one name, or a list of them."""
     if isinstance(names, str):
         listed = [names]
     elif isinstance(names, Sequence):
@@ -292,13 +334,6 @@ def check_column_list(
         raise ValueError(f"{argument} must name at least one column; got an empty list")
     for name in listed:
         check_column(name, argument, schema)
-        if numbers and not schema[name].is_numeric():
-            raise TypeError(
-                f"{argument} must be a column of numbers; {name!r} is of type "
-                f"{schema[name]}"
-            )
-        if not numbers:
-            check_label_type(name, argument, schema)
     if len(set(listed)) < len(listed):
         raise ValueError(f"{argument} must be different columns; got {listed!r}")
     return listed
@@ -330,6 +365,15 @@ def check_label_type(name: str, argument: str, schema: nw.Schema) -> None:
             f"{argument} must be a column of labels, such as texts, numbers or "
             f"booleans; {name!r} is of type "
             f"{schema[name]}"
+        )
+
+
+def check_class_type(name: str, schema: nw.Schema) -> None:
+    """Check that a column may hold the labels of classes."""
+    check_label_type(name, "label", schema)
+    if isinstance(schema[name], NOT_CLASSES):
+        raise TypeError(
+            f"label must be class labels; column {name!r} is of type {schema[name]}"
         )
 
 

@@ -80,6 +80,23 @@ def test_23_labels_of_rare_types_count_by_value(box, fit, columns, same, kind):
     same(found, SplineCalibrator().fit(columns["p"], columns["y"]))
 
 
+@pytest.mark.parametrize(
+    "box", ["pandas", "polars", "pyarrow", "duckdb"], indirect=True
+)
+@pytest.mark.parametrize("unit", ["datetime64[us]", "timedelta64[us]"])
+def test_23_datetimes_are_no_labels_in_frames_as_in_arrays(fit, columns, unit):
+    y = (columns["y"] * 86_400_000_000).astype(unit)
+    with pytest.raises(TypeError, match="y must be class labels; got dtype"):
+        SplineCalibrator().fit(columns["p"], y)
+    with pytest.raises(
+        TypeError, match=r"label must be class labels; column 'y' is of type D"
+    ):
+        fit(columns | {"y": y})
+    categories = pd.DataFrame(columns | {"y": pd.Categorical(y)})
+    with pytest.raises(TypeError, match="label must be class labels; got dtype"):
+        fit_frame(categories, score="p", label="y")
+
+
 OF_FIT = {
     "integers": [0, 1],
     "floats": [0.0, 1.0],
