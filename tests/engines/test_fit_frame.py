@@ -503,3 +503,28 @@ def test_names_of_columns_may_hold_anything(engine, three_classes, multiclass):
     np.testing.assert_allclose(
         fitted.predict_proba(rows), wanted.predict_proba(rows), rtol=0, atol=1e-9
     )
+
+
+def test_one_vs_rest_of_logits_in_another_unit_is_the_same_in_a_database(
+    three_classes, monkeypatch
+):
+    """The unit of all rows comes from sums in the database."""
+    duckdb = pytest.importorskip("duckdb")
+    monkeypatch.setattr(sampling, "MAX_SAMPLE", 200)
+    frame, names = three_classes(600)
+    logits = np.log(np.maximum(frame[names].to_numpy(), 1e-4))
+    options = {"score": names, "label": "kind", "multiclass": "ovr"}
+    for factor in (1.0, 1000.0):
+        frame[names] = factor * logits
+        table = duckdb.connect().from_df(frame)
+        wanted = SplineCalibrator(multiclass="ovr").fit(factor * logits, frame["kind"])
+        fitted = fit_frame(table, **options)
+        np.testing.assert_allclose(
+            fitted.model_.map.unit, wanted.model_.map.unit, rtol=1e-9
+        )
+        np.testing.assert_allclose(
+            fitted.predict_proba(factor * logits),
+            wanted.predict_proba(factor * logits),
+            rtol=0,
+            atol=1e-9,
+        )

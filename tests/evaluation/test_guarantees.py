@@ -129,3 +129,15 @@ def test_the_area_under_the_risk_coverage_curve(binary):
     wrong = ((p > 0.5) != y)[order]
     assert curve.area == pytest.approx(np.mean(np.cumsum(wrong) / np.arange(1, 401)))
     assert curve.risk[-1] == pytest.approx(wrong.mean())
+
+
+def test_the_plot_of_risk_and_coverage_shows_the_curve_and_its_area(binary):
+    p, y = binary(400)
+    curve = risk_coverage(check_predictions(y, p))
+    ax = curve.plot()
+    [line] = ax.get_lines()
+    np.testing.assert_array_equal(line.get_xdata()[1:], curve.coverage)
+    np.testing.assert_array_equal(line.get_ydata()[1:], curve.risk)
+    assert line.get_ydata()[0] == curve.risk[0]
+    assert ax.get_title() == f"area {curve.area:.4f}"
+    assert ax.get_ylim()[1] > curve.risk.max()

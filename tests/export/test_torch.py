@@ -394,3 +394,15 @@ def test_two_margins_give_nan_where_the_fit_was_on_one(fitted):
     assert torch.isnan(to_torch(fitted("identity"))(torch.tensor(margins))).all()
     with pytest.raises(ValueError, match="must be one column of margins"):
         fitted("identity").calibrate(margins)
+
+
+def test_more_rows_than_a_block_are_calibrated_as_single_rows_are():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), BLOCK)
+    labels = [rng.choice(3, p=row) for row in p[:300]]
+    cal = SplineCalibrator().fit(p[:300], labels)
+    module = to_torch(cal)
+    got = module(torch.from_numpy(p)).numpy()
+    np.testing.assert_allclose(got, cal.predict_proba(p), atol=1e-9)
+    last = module(torch.from_numpy(p[-1:])).numpy()
+    np.testing.assert_allclose(got[-1:], last, rtol=1e-12)
